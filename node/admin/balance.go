@@ -36,7 +36,7 @@ func (v *Ranges) Balance(context.Context, struct{}, control.Report) (control.Bal
 	}
 	for _, r := range rejected {
 		x := control.BalanceRejection{Reason: r.Reason}
-		if r.Transfer != (balance.Transfer{}) {
+		if r.Transfer != (ring.Transfer{}) {
 			of := transfer(t, r.Transfer)
 			x.Transfer = &of
 		}
@@ -46,7 +46,7 @@ func (v *Ranges) Balance(context.Context, struct{}, control.Report) (control.Bal
 }
 
 // transfer describes a transfer to operators.
-func transfer(t *ring.Topology, x balance.Transfer) control.BalanceTransfer {
+func transfer(t *ring.Topology, x ring.Transfer) control.BalanceTransfer {
 	out := control.BalanceTransfer{Token: int64(x.Token), To: t.NameOf(x.To)}
 	if x.From != 0 {
 		out.From = t.NameOf(x.From)

@@ -7,12 +7,6 @@ import (
 	"cqld/ring/load"
 )
 
-// Transfer changes the owner of a token. A From of zero adds the token.
-type Transfer struct {
-	Token    ring.Token
-	From, To ring.NodeID
-}
-
 // Input is what a plan depends on. Plan does not change it.
 type Input struct {
 	Topology *ring.Topology
@@ -59,7 +53,7 @@ type Change struct {
 
 // Step is a change of the ring that a plan proposes. Steps of one plan change the replicas of different ranges.
 type Step struct {
-	Transfer Transfer
+	Transfer ring.Transfer
 	Reason   string
 	Changes  []Change // by node
 	Bytes    int64    // that nodes receive
@@ -67,7 +61,7 @@ type Step struct {
 
 // Rejection is a candidate that is not planned.
 type Rejection struct {
-	Transfer Transfer // zero if the reason concerns the whole plan
+	Transfer ring.Transfer // zero if the reason concerns the whole plan
 	Reason   string
 }
 

@@ -93,7 +93,7 @@ func (m *model) input() *Input {
 		Recent: m.recent, Now: m.now, Weights: m.weight}
 }
 
-func (m *model) apply(t *testing.T, x Transfer, rest time.Duration) {
+func (m *model) apply(t *testing.T, x ring.Transfer, rest time.Duration) {
 	if at, ok := m.former[x.Token][x.To]; ok && m.now-at < rest {
 		t.Fatalf("token %d returns to node %d after %s", x.Token, x.To, m.now-at)
 	}

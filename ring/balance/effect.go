@@ -7,7 +7,7 @@ import (
 )
 
 // apply changes the ring of the planner.
-func (p *planner) apply(t Transfer, to int) {
+func (p *planner) apply(t ring.Transfer, to int) {
 	if t.From == 0 {
 		p.w.insert(t.Token, to)
 		return
@@ -16,7 +16,7 @@ func (p *planner) apply(t Transfer, to int) {
 }
 
 // effect computes what a transfer changes. The ring is afterwards as before.
-func (p *planner) effect(t Transfer, to int) *candidate {
+func (p *planner) effect(t ring.Transfer, to int) *candidate {
 	c := &candidate{transfer: t, to: to, after: map[ring.Token]map[int]figures{}, delta: map[int]figures{}}
 	w := p.w
 	at := w.find(t.Token)

@@ -46,7 +46,7 @@ type planner struct {
 	tokens  []int // by node
 	frozen  map[ring.Token]bool
 	moved   float64
-	refused map[Transfer]bool
+	refused map[ring.Transfer]bool
 
 	steps      []Step
 	rejections []Rejection
@@ -54,7 +54,7 @@ type planner struct {
 
 // candidate is a possible step and its effect.
 type candidate struct {
-	transfer Transfer
+	transfer ring.Transfer
 	giver    int
 	to       int
 	ends     []ring.Token // of the ranges that change
@@ -69,11 +69,12 @@ func Plan(in *Input, opts Options) ([]Step, []Rejection, []Share) {
 	p := newPlanner(in, opts)
 	shares := p.shares()
 	if len(in.Topology.Operations()) > 0 {
-		p.reject(Transfer{}, "an operation on the ring is in progress")
+		p.reject(ring.Transfer{}, "an operation on the ring is in progress")
 		return nil, p.rejections, shares
 	}
 	if p.worst() <= opts.Threshold {
-		p.reject(Transfer{}, fmt.Sprintf("no node deviates from its share by more than %.0f %%", opts.Threshold*100))
+		p.reject(ring.Transfer{},
+			fmt.Sprintf("no node deviates from its share by more than %.0f %%", opts.Threshold*100))
 		return nil, p.rejections, shares
 	}
 	for len(p.steps) < opts.StepsMax {
@@ -89,7 +90,7 @@ func Plan(in *Input, opts Options) ([]Step, []Rejection, []Share) {
 // newPlanner returns a planner that has taken no step.
 func newPlanner(in *Input, opts Options) *planner {
 	p := &planner{in: in, opts: opts, w: newWalker(in.Topology, in.Replications),
-		at: map[ring.Token]map[int]figures{}, frozen: map[ring.Token]bool{}, refused: map[Transfer]bool{}}
+		at: map[ring.Token]map[int]figures{}, frozen: map[ring.Token]bool{}, refused: map[ring.Transfer]bool{}}
 	n := len(p.w.nodes)
 	p.sum, p.weight = make([]figures, n), make([]float64, n)
 	p.tokens, p.group = make([]int, n), make([]int, n)
@@ -266,10 +267,10 @@ func (p *planner) candidates(giver int, receivers []int) (out []*candidate) {
 	id := p.w.nodes[giver].ID
 	for _, to := range receivers {
 		for _, tok := range owned {
-			out = p.consider(out, Transfer{tok, id, p.w.nodes[to].ID}, giver, to)
+			out = p.consider(out, ring.Transfer{Token: tok, From: id, To: p.w.nodes[to].ID}, giver, to)
 		}
 		for _, d := range divided[:min(dividedMax, len(divided))] {
-			out = p.consider(out, Transfer{d.tok, 0, p.w.nodes[to].ID}, giver, to)
+			out = p.consider(out, ring.Transfer{Token: d.tok, To: p.w.nodes[to].ID}, giver, to)
 		}
 	}
 	return out
@@ -284,7 +285,7 @@ func ratio(x, y float64) float64 {
 }
 
 // consider appends a step to out, or rejects it.
-func (p *planner) consider(out []*candidate, t Transfer, giver, to int) []*candidate {
+func (p *planner) consider(out []*candidate, t ring.Transfer, giver, to int) []*candidate {
 	at, moved := p.in.Recent[t.Token]
 	var reason string
 	switch {
@@ -344,7 +345,7 @@ func (p *planner) full(c *candidate) bool {
 }
 
 // reject records a candidate that is not planned, once.
-func (p *planner) reject(t Transfer, reason string) {
+func (p *planner) reject(t ring.Transfer, reason string) {
 	if len(p.rejections) < rejectedMax && !p.refused[t] {
 		p.refused[t] = true
 		p.rejections = append(p.rejections, Rejection{t, reason})
