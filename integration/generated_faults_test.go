@@ -48,7 +48,7 @@ var asDocumented = []struct {
 	{"serial reads of several partitions in pages", (*comparison).serialPages},
 	{"batches at NODE_LOCAL", (*comparison).nodeLocal},
 	{"time-outs that cqld answers with INVALID", (*comparison).timedOut},
-	{"unset values that are selected", (*comparison).unsetSelected},
+	{"unset collections that are selected", (*comparison).unsetSelected},
 	{"messages of errors in JSON", (*comparison).jsonErrors},
 }
 

@@ -215,7 +215,7 @@ func (b *compiler) arguments(fn *function.Function, in []cql.Selector) ([]Select
 func (b *compiler) argument(s Selector, fn *function.Function) Selector {
 	// Only literals and markers are values of the statement; other selectors are never unset.
 	if t, ok := s.(*termSelector); ok {
-		t = &termSelector{t.t, fn}
+		t = &termSelector{t: t.t, of: fn}
 		b.checkValue(t)
 		return t
 	}

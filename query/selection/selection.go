@@ -288,7 +288,7 @@ func (b *compiler) term(x *cql.TermSelector, want *types.Type) (selected, error)
 		return selected{}, cannotInfer(x)
 	}
 	t, err := b.c.Term(x.Term, b.c.Receiver("[selection]", want))
-	s := &termSelector{t: t}
+	s := &termSelector{t: t, unset: unsetValue(want)}
 	b.checkValue(s)
 	return selected{s, want, asWritten(x)}, err
 }

@@ -64,21 +64,32 @@ func (s *Column) Value(x *Context) ([]byte, error) {
 	return x.Masks.Value(x.Scope.Env, s.Column, v)
 }
 
-// termSelector is a literal or bind marker. An unset marker is null, except as an argument of a function.
+// termSelector is a literal or bind marker. An unset marker as an argument of a function is an error.
 type termSelector struct {
-	t  term.Term
-	of *function.Function // the function whose argument it is; nil means none
+	t     term.Term
+	unset []byte             // the value of an unset marker, see unsetValue
+	of    *function.Function // the function whose argument it is; nil means none
+}
+
+// unsetValue returns the value of an unset marker of type t. As in Cassandra, it is the empty value, although not every
+// type permits it in a column. A client cannot read an empty collection or vector, so those are null.
+func unsetValue(t *types.Type) []byte {
+	if k := t.Kind(); k.IsCollection() || k == types.Vector {
+		return nil
+	}
+	return []byte{}
 }
 
 // Value implements Selector.
 func (s *termSelector) Value(x *Context) ([]byte, error) {
 	v, err := s.t.Eval(&x.Scope)
-	if err == nil && v.Kind == wire.ValueUnset && s.of != nil {
-		err = invalid.Errorf("Invalid unset value for argument in call to function %s", s.of.Name)
-	}
-	// The value is null, or unset, which means null here.
-	if err != nil || v.Kind != wire.ValueSet {
+	switch {
+	case err != nil || v.Kind == wire.ValueNull:
 		return nil, err
+	case v.Kind == wire.ValueUnset && s.of != nil:
+		return nil, invalid.Errorf("Invalid unset value for argument in call to function %s", s.of.Name)
+	case v.Kind == wire.ValueUnset:
+		return s.unset, nil
 	}
 	return term.NotNil(v.Bytes), nil
 }
