@@ -60,6 +60,18 @@ func (b *builder) fail(msg string) {
 	}
 }
 
+// shownCharsMax bounds a name or value that the builder shows in a message.
+const shownCharsMax = 1024
+
+// shown returns a name or value of the statement as a message shows it: completely or, if it is too long, not at all,
+// because redactMessage would not find a secret that is cut.
+func shown(text string) string {
+	if len(text) > shownCharsMax {
+		return "..."
+	}
+	return text
+}
+
 // failAt records an error at a token that Cassandra's grammar does not allow at this place. expected is the only kind
 // of token that it allows, or antlr.TokenInvalidType if there are several.
 func (b *builder) failAt(token antlr.Token, expected int) {

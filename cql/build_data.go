@@ -261,7 +261,7 @@ func (b dataBuilder) checkAssignments(all []Assignment) {
 		// Two partial assignments are compatible, because they add up or change different elements. An assignment of
 		// the whole column excludes all others.
 		if earlier, twice := setWhole[column]; twice && (earlier || whole) {
-			b.fail("Multiple incompatible setting of column " + column)
+			b.fail("Multiple incompatible setting of column " + shown(column))
 			return
 		}
 		setWhole[column] = setWhole[column] || whole

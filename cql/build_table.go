@@ -98,7 +98,7 @@ func (b schemaBuilder) checkProperties(all Properties) {
 	seen := make(map[string]bool, len(all))
 	for _, p := range all {
 		if seen[p.Name] {
-			b.fail("Multiple definitions for property '" + p.Name + "'")
+			b.fail("Multiple definitions for property '" + shown(p.Name) + "'")
 		}
 		// Names are folded, so two spellings of a name are one property.
 		seen[p.Name] = true
@@ -134,7 +134,7 @@ func (b schemaBuilder) propertyMap(entries []grammar.IMapEntryContext) *MapLiter
 				unbindableProperty(e.Value))
 		}
 		if seen[key.Text] {
-			b.fail("Multiple definition for property " + key.Text)
+			b.fail("Multiple definition for property " + shown(key.Text))
 		}
 		seen[key.Text] = true
 	}
@@ -148,7 +148,7 @@ func propertyLiteral(t Term) (*Literal, bool) {
 }
 
 // propertyTerm returns a term as messages show it.
-func propertyTerm(t Term) string { return string(appendTerm(nil, t)) }
+func propertyTerm(t Term) string { return shown(string(appendTerm(nil, t))) }
 
 // unbindableProperty returns the reason in a message if a term is a marker.
 func unbindableProperty(t Term) string {

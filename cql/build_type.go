@@ -63,7 +63,7 @@ func (b *builder) vector(args []TypeExpr, number antlr.Token) TypeExpr {
 			statement = "..."
 		}
 		b.fail("Failed parsing statement: [" + statement + "] reason: NumberFormatException For input string: \"" +
-			tokenText(number) + "\"")
+			shown(tokenText(number)) + "\"")
 	}
 	return TypeExpr{Kind: TypeVector, Args: args, Dimensions: int(dimensions)}
 }

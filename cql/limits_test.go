@@ -34,6 +34,13 @@ func TestHostileTextsAreRefusedQuickly(t *testing.T) {
 		"open comment":    "/*" + repeat("*", 1<<20),
 		"one line":        "--" + repeat("-", 1<<20),
 		"strange letters": repeat("\u20ac", 1<<18),
+		"a column twice":  "UPDATE t SET " + repeat("a", many) + " = 1, " + repeat("a", many) + " = 2 WHERE k = 1",
+		"an option twice": "CREATE KEYSPACE k WITH " + repeat("a", many) + " = 1 AND " + repeat("a", many) + " = 2",
+		"a key twice": "CREATE KEYSPACE k WITH a = {'" + repeat("a", many) + "': 1, '" + repeat("a", many) +
+			"': 2}",
+		"a list as key":   "CREATE KEYSPACE k WITH a = {['" + repeat("a", many) + "']: 1}",
+		"a list as value": "CREATE KEYSPACE k WITH a = {'" + repeat("a", many) + "': ['" + repeat("a", many) + "']}",
+		"dimensions":      "CREATE TABLE t (a vector<int, " + repeat("1", many) + "> PRIMARY KEY)",
 		"no UTF-8":        "SELECT '" + repeat("\xff", 100),
 	} {
 		t.Run(name, func(t *testing.T) {
