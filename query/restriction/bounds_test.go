@@ -332,3 +332,33 @@ func viewOf(t *schema.Table, c, d, v int) *rowview.View {
 	view.Mark(&view.Row)
 	return view
 }
+
+// TestNotInOfADeleteIsBoundedByItsValues: the values of NOT IN are counted, not the slices between them.
+func TestNotInOfADeleteIsBoundedByItsValues(t *testing.T) {
+	s := testschema.New(t, "CREATE TABLE r (k int, c int, d int, PRIMARY KEY (k, c, d))")
+	for _, test := range []struct {
+		where   string
+		n       int
+		refused bool
+	}{
+		{"k = 1 AND c NOT IN ?", 1 << 17, false},
+		{"k = 1 AND c NOT IN ?", 1<<17 + 1, true},
+		{"k = 1 AND c > -1 AND c NOT IN ?", 1 << 17, false},
+		{"k = 1 AND c IN (1, 2) AND d NOT IN ?", 1<<16 - 1, false},
+		{"k = 1 AND c IN (1, 2) AND d NOT IN ?", 1 << 16, true},
+	} {
+		rs, _ := compileWhere(t, s, "DELETE FROM r WHERE "+test.where)
+		sc := &term.Scope{Env: &meter{}, Values: []wire.Value{wire.BytesValue(intList(0, test.n))}}
+		in, err := rs.Slices(sc)
+		if err == nil {
+			err = restriction.CheckProduct(1, len(in))
+		}
+		refused := err != nil && strings.Contains(err.Error(), "in_select_cartesian_product")
+		if refused != test.refused || err != nil && !refused {
+			t.Errorf("%s with %d values: %d slices, %v", test.where, test.n, len(in), err)
+		}
+	}
+	if err := restriction.CheckProduct(2, 1<<16+1); err == nil {
+		t.Error("2 keys with 65,537 slices are accepted")
+	}
+}

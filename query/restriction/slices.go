@@ -60,9 +60,10 @@ func (rs *Set) boundSlices(s *term.Scope, r *restriction, prefixes [][]byte) ([]
 	}
 	slices.SortFunc(prefixes, bytes.Compare)
 	prefixes = slices.CompactFunc(prefixes, bytes.Equal)
-	// Both factors are at most keysMax, so the product fits an int.
+	// Both factors are about keysMax at most, so the product fits an int.
 	product := len(prefixes) * len(in)
-	if product > keysMax {
+	// gaps bounds the slices under one prefix: one more than there are values.
+	if product > keysMax && len(prefixes) > 1 {
 		return nil, tooManyValues("clustering key", product)
 	}
 	if err := s.Grow(sliceBytes(prefixes, in)); err != nil {
