@@ -35,6 +35,10 @@ func (c IndexClass) String() string {
 	return "unknown"
 }
 
+// IndexEntryBytes is the size, in bytes, of an indexed map entry in addition to its key and value: each of the two
+// components of Cassandra's composite has 2 bytes of length and 1 end byte.
+const IndexEntryBytes = 6
+
 // IndexTarget is the indexed part of a column's value. The values are stored.
 type IndexTarget uint8
 

@@ -9,10 +9,6 @@ import (
 	"cqld/types/analysis"
 )
 
-// entryOverhead is the number of bytes that Cassandra adds to the key and value of a map entry to obtain the size of
-// its term.
-const entryOverhead = 6
-
 // BoundsTerms reports whether a guardrail bounds the terms of an index of t. Statements on other tables need not call
 // Terms. g may be nil.
 func (g *Guardrails) BoundsTerms(t *schema.Table) bool {
@@ -114,7 +110,7 @@ func (g *termGuard) cell(c *row.Cell) error {
 		return nil // query/write encoded the path from a valid value
 	}
 	if g.target == schema.IndexEntries {
-		return g.size(int64(len(path) + len(c.Value) + entryOverhead))
+		return g.size(int64(len(path) + len(c.Value) + schema.IndexEntryBytes))
 	}
 	return g.value(path)
 }

@@ -388,10 +388,6 @@ func (p *indexedPart) terms(s *term.Scope) ([]row.Slice, error) {
 	return []row.Slice{out}, nil
 }
 
-// entryBytes is the size of an indexed map entry, in bytes, without its key and value: a composite has two bytes
-// before and one byte after each of its two components.
-const entryBytes = 6
-
 // checkSize returns an error if a value of n bytes exceeds the largest term of Cassandra's legacy indexes.
 func (p *indexedPart) checkSize(n int) error {
 	// The length of a legacy index's partition key has 16 bits in Cassandra.
@@ -420,7 +416,7 @@ func (p *indexedPart) elementTerms(s *term.Scope, col *schema.Column) ([]row.Sli
 	}
 	// The term of an entry contains both.
 	if err == nil && x.key != nil {
-		err = p.checkSize(len(x.key) + len(x.value) + entryBytes)
+		err = p.checkSize(len(x.key) + len(x.value) + schema.IndexEntryBytes)
 	}
 	if err != nil {
 		return nil, err

@@ -14,10 +14,6 @@ import (
 // instead, and SASI has no bound.
 const indexedBytesMax = math.MaxUint16
 
-// entryBytes is the size, in bytes, that a map entry has in an index in addition to its key and value: each of two
-// components of a composite has 2 bytes of length and 1 end byte.
-const entryBytes = 6
-
 // checkIndexed returns an error if a legacy index cannot index a value in a row that is written: kind is schema.Static
 // for a static row. Like Cassandra, it also checks the keys of elements that are deleted. The message is Cassandra's.
 func checkIndexed(t *schema.Table, kind schema.ColumnKind, r *row.Row) error {
@@ -46,7 +42,7 @@ func largeRow(r *row.Row) bool {
 		return true
 	}
 	for i := range r.Cells {
-		if len(r.Cells[i].Path)+len(r.Cells[i].Value)+entryBytes >= indexedBytesMax {
+		if len(r.Cells[i].Path)+len(r.Cells[i].Value)+schema.IndexEntryBytes >= indexedBytesMax {
 			return true
 		}
 	}
@@ -83,7 +79,7 @@ func indexedBytes(x *schema.Index, c *schema.Column, cell *row.Cell) int64 {
 	case !c.Type.MultiCell() || !ofPath:
 		return int64(len(cell.Value))
 	case x.Target == schema.IndexEntries:
-		return pathBytes(c, cell.Path) + int64(len(cell.Value)) + entryBytes
+		return pathBytes(c, cell.Path) + int64(len(cell.Value)) + schema.IndexEntryBytes
 	}
 	return pathBytes(c, cell.Path)
 }
