@@ -262,7 +262,11 @@ func (s *Snapshot) findHottest(l *layout) {
 			return
 		}
 		at, ok := slices.BinarySearch(l.held, l.index(k.Token))
-		if !ok || s.Ranges[at].Hottest != nil || k.Charge < hotShareMin*s.Ranges[at].Fast.Charge() {
+		if !ok || s.Ranges[at].Hottest != nil {
+			continue
+		}
+		// Without charge, the share of the key would be 0/0.
+		if all := s.Ranges[at].Fast.Charge(); all <= 0 || k.Charge < hotShareMin*all {
 			continue
 		}
 		s.Ranges[at].Hottest = k

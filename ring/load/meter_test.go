@@ -462,3 +462,18 @@ func BenchmarkBeat(b *testing.B) {
 		})
 	}
 }
+
+// TestRangesWithoutChargeHaveNoHotKey shows a key whose requests have decayed to nothing.
+func TestRangesWithoutChargeHaveNoHotKey(t *testing.T) {
+	m, _ := newTestMeter(drawBounds(rand.New(rand.NewPCG(6, 6)), 16))
+	s, l := m.snapshot()
+	for _, charge := range []float64{0, 1e-300} {
+		s.Keys = []Key{{Table: 1, Token: 7, Charge: charge}}
+		s.findHottest(l)
+		for _, x := range s.Ranges {
+			if x.Hottest != nil {
+				t.Errorf("%v has the hot key %+v", x.Tokens, x.Hottest)
+			}
+		}
+	}
+}
