@@ -19,7 +19,7 @@ type compiler func(f *schema.Function, reserve func(bytes int64) error) (program
 
 // cache contains compiled functions. Equal functions, such as one that is checked and then created, share a program,
 // which is compiled once for any number of requests. No lock is held during a compilation. The cache evicts the
-// oldest program first (FIFO), even if it is in use; users counts the requests that still need it.
+// least recently used program first, even if it is in use; users counts the requests that still need it.
 type cache struct {
 	compile   compiler
 	instances *wasm.Pool
@@ -36,7 +36,7 @@ type cache struct {
 	programs map[*schema.Function]*compiled
 	// bodies maps bodies to entries, for equal. Guarded by mu.
 	bodies map[string][]*compiled
-	// order contains the cached *compiled values, oldest first. Guarded by mu.
+	// order contains the cached *compiled values, the least recently used one first. Guarded by mu.
 	order list.List
 	bytes int64 // guarded by mu
 	// waiting counts the requests that wait for a program, by owner. Guarded by mu.
@@ -106,6 +106,9 @@ func (c *cache) get(ctx context.Context, owner string, f *schema.Function) (*com
 			defer c.mu.Unlock()
 			if e.err == nil {
 				e.users++
+				if e.element != nil {
+					c.order.MoveToBack(e.element)
+				}
 			}
 			return e, e.err
 		default:
@@ -267,18 +270,18 @@ func (c *cache) finish(e *compiled) {
 	}
 }
 
-// evict removes the oldest programs, as long as there are too many, and returns those that no request uses. The
-// caller holds mu. It also removes programs in use, which requests continue to use; the last release returns their
-// memory.
+// evict removes the least recently used programs, as long as there are too many, and returns the ones that no request
+// uses. The caller holds mu. It also removes programs in use, which requests continue to use; the last release returns
+// their memory.
 func (c *cache) evict(tooMany func() bool) (unused []*compiled) {
 	for c.order.Len() > 0 && tooMany() {
-		oldest, _ := c.order.Remove(c.order.Front()).(*compiled)
-		oldest.element = nil
-		c.bytes -= oldest.p.bytes()
-		c.forget(oldest)
+		next, _ := c.order.Remove(c.order.Front()).(*compiled)
+		next.element = nil
+		c.bytes -= next.p.bytes()
+		c.forget(next)
 		// Otherwise the last release drops it.
-		if oldest.users == 0 {
-			unused = append(unused, oldest)
+		if next.users == 0 {
+			unused = append(unused, next)
 		}
 	}
 	return unused

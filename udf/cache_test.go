@@ -137,3 +137,26 @@ func TestProgramsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestUsedProgramsStay uses one program again before each of many others is added.
+func TestUsedProgramsStay(t *testing.T) {
+	compilations := map[string]int{}
+	c := testCache(func(f *schema.Function) (program, error) {
+		compilations[f.Body]++
+		return fake(1), nil
+	})
+	for i := range 2 * programsMax {
+		for _, body := range []string{"used", fmt.Sprint(i)} {
+			if _, err := c.get(context.Background(), "r", function(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := compilations["used"]; n != 1 {
+		t.Errorf("the used program was compiled %d times", n)
+	}
+	// The first of the others was evicted.
+	if _, err := c.get(context.Background(), "r", function("0")); err != nil || compilations["0"] != 2 {
+		t.Errorf("an unused program was compiled %d times, %v", compilations["0"], err)
+	}
+}
