@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -162,14 +164,41 @@ func setSeedProvider(o *Options, v *yaml.Node) error {
 		Class      string `yaml:"class_name"`
 		Parameters []struct {
 			Seeds string `yaml:"seeds"`
+			// All addresses of a name are used, whatever Cassandra's option says.
+			AllAddresses string               `yaml:"resolve_multiple_ip_addresses_per_dns_record"`
+			Unknown      map[string]yaml.Node `yaml:",inline"`
 		} `yaml:"parameters"`
+		// Unknown holds every other field. Without it, the decoder would ignore them.
+		Unknown map[string]yaml.Node `yaml:",inline"`
+	}
+	err := v.Decode(&providers)
+	// A misspelt field comes before what is missing because of it.
+	for _, p := range providers {
+		if err := unknownSeedField(p.Unknown, "class_name and parameters"); err != nil {
+			return err
+		}
+		for _, x := range p.Parameters {
+			const known = "seeds and resolve_multiple_ip_addresses_per_dns_record"
+			if err := unknownSeedField(x.Unknown, known); err != nil {
+				return err
+			}
+		}
 	}
 	// Several providers, or several lists, could name different seeds.
-	if err := v.Decode(&providers); err != nil || len(providers) != 1 || len(providers[0].Parameters) != 1 {
+	if err != nil || len(providers) != 1 || len(providers[0].Parameters) != 1 {
 		return errors.New("expected one SimpleSeedProvider with one list of seeds")
 	}
 	if p := providers[0].Class; !strings.HasSuffix(p, "SimpleSeedProvider") {
 		return fmt.Errorf("class_name %q is not supported yet; it is SimpleSeedProvider", p)
 	}
 	return o.SetSeeds(strings.Split(providers[0].Parameters[0].Seeds, ","))
+}
+
+// unknownSeedField returns an error that names the first of the unknown fields, in alphabetical order. known names the
+// fields that exist at its place.
+func unknownSeedField(unknown map[string]yaml.Node, known string) error {
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: unknown field; the fields are %s", slices.Min(slices.Collect(maps.Keys(unknown))), known)
 }

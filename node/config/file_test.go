@@ -27,6 +27,7 @@ seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider
     parameters:
       - seeds: "127.0.0.1,127.0.0.2:7009"
+        resolve_multiple_ip_addresses_per_dns_record: "true"
 data_file_directories: [ /tmp/x ]
 commitlog_sync: periodic
 commitlog_sync_period: 10000ms
@@ -72,6 +73,12 @@ func TestBadFilesNameTheLine(t *testing.T) {
 		{"listen_address: 300.1.1.1", `"300.1.1.1" is neither an IP address nor a host name`},
 		{"seeds: [127.0.0.1, a:b]", `seed "a:b" is neither an address`},
 		{"authenticator: LdapAuthenticator", `"LdapAuthenticator" is not supported; use AllowAllAuthenticator or PasswordAuthenticator`},
+		{"seed_provider:\n- class_name: SimpleSeedProvider\n  parameter:\n  - seeds: 127.0.0.1",
+			"seed_provider: parameter: unknown field; the fields are class_name and parameters"},
+		{"seed_provider:\n- class_name: SimpleSeedProvider\n  parameters:\n  - seeds: 127.0.0.1\n    seed: 127.0.0.2",
+			"seed_provider: seed: unknown field; the fields are seeds and resolve_multiple_"},
+		{"seed_provider:\n- class_name: SimpleSeedProvider\n  parameters:\n  - {}\n  - {}",
+			"expected one SimpleSeedProvider with one list of seeds"},
 		{"backup_log_space: 8GB", `"8GB" is not a size`},
 		{"- a", "c.yaml:1: expected lines"},
 		{"a: [", "c.yaml: yaml: line 1"},
