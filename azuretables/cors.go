@@ -60,12 +60,12 @@ func parseRules(e *element) (rules []corsRule, ok bool) {
 	return rules, len(rules) <= corsRules && size <= corsBytes
 }
 
-// fewHeaders reports whether the lists of headers are within the service's limits. It applies to rules that are set:
+// fewHeaders reports whether both lists of headers are within the service's limits. It applies to rules that are set:
 // rules that an earlier version has stored stay valid.
-func (r *corsRule) fewHeaders() bool { return fewHeaders(r.allowed) && fewHeaders(r.exposed) }
+func (r *corsRule) fewHeaders() bool { return fewNames(r.allowed) && fewNames(r.exposed) }
 
-// fewHeaders reports whether a list of headers is within the service's limits: 64 names and 2 prefixes.
-func fewHeaders(list []string) bool {
+// fewNames reports whether one list has at most 64 names and 2 prefixes.
+func fewNames(list []string) bool {
 	prefixes := 0
 	for _, name := range list {
 		if strings.HasSuffix(name, "*") {
