@@ -142,7 +142,7 @@ func nextColumn(cells []row.Cell, deletions []row.ComplexDeletion) (id schema.Co
 	return id, deletions[0].Column == id
 }
 
-// column is a column of the stored table. Dropped columns have one, too, until their cells are compacted.
+// column is a column of the stored table. Dropped columns have one, too: their cells stay.
 type column struct {
 	name string
 	of   *types.Type // nil if the type is unknown; values are then shown as blobs
@@ -150,7 +150,7 @@ type column struct {
 	multi bool
 }
 
-// columnOf returns the column with an id. Cells of dropped columns are shown, too, until they are compacted.
+// columnOf returns the column with an id. Cells of dropped columns are shown, too.
 func (s *Shape) columnOf(id schema.ColumnID) column {
 	if c := s.Base.ColumnByID(id); c != nil {
 		return column{c.Name, c.Type, c.Type.MultiCell() || c.IsCounter()}
