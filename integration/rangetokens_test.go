@@ -12,17 +12,18 @@ import (
 )
 
 // TestRangesAreSplitMovedAndMerged changes single tokens of a ring under load: a split and a merge move no data, a move
-// of two tokens streams their ranges. No request fails, every node has its rows, and the nodes start again although
-// their number of tokens is not the configured one.
+// of two tokens streams their ranges. No request fails, every node has its rows, drivers that connect see the tokens,
+// and the nodes start again although their number of tokens is not the configured one.
 func TestRangesAreSplitMovedAndMerged(t *testing.T) {
 	t.Parallel()
 	ring := startRing(t, process.Options{Nodes: 4})
 	fillRestarts(t, ring.Servers)
 	w := startWorkload(t, strings.Split(ring.Addresses(), ","), "reassigned", 1)
-	watchers, unwatch := watchRing(t, ring.Addresses())
 	from, to := ring.Servers[1], ring.Servers[2]
 	tokens := tokensOf(t, from)
 	mustCtl(t, ring.Servers[0], "range", "split", "--", "12345")
+	// These drivers ignore MOVED_NODE of a node that is up, so they see the tokens of the time when they connect.
+	watchers, unwatch := watchRing(t, ring.Addresses())
 	watchers.await(t, "4 65")
 	if out, err := ctl(t, from, "range", "split", "--", "12345"); err == nil || !strings.Contains(out,
 		"token 12345 is owned by node") {
@@ -44,6 +45,8 @@ func TestRangesAreSplitMovedAndMerged(t *testing.T) {
 		t.Errorf("a second merge: %v, %s", err, out)
 	}
 	waitRing(t, ring.Servers[0], 4)
+	unwatch()
+	watchers, unwatch = watchRing(t, ring.Addresses())
 	watchers.await(t, "4 64")
 	unwatch()
 	w.stop()
