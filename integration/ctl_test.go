@@ -59,7 +59,8 @@ func ctlCases(address, backups string) []ctlCase {
 		{args: "tablehistograms ctl t", want: `(?s)^ctl/t histograms\nPercentile +Read Latency \(micros\)\n50% +[1-9]\d*\.\d\d\n.*Max +[1-9]\d*\.\d\d\n`},
 		{args: "ranges", want: `(?s)^Node +Ranges +Size +Of size +Reads/s .*(127\.\S+ +64 +` + someSize + ` .*%\n){4}\nRanges \(20 of 64\), .*\n *Start token +End token .*\n( *-?\d+ +-?\d+ +` + someSize + ` .*(127\.\d+\.\d+\.\d+,?){4}.*\n){20}$`},
 		{args: "ranges --sort token -k 3", want: `(?s)Ranges \(3 of 64\).*Hottest key\n([^\n]+\n){3}$`},
-		{args: "balance", want: `(?s)^Node +Tokens +Charge/s +Share +Size +Share +Above\n(127\.\S+ +\d+ .*%\n){4}\nSteps that would make the nodes more even: \d`},
+		{args: "balance", want: `(?s)^Node +Tokens +Charge/s +Share +Size +Share +Above\n(127\.\S+ +\d+ .*%\n){4}` +
+			`\nSteps that would make the nodes more even: \d`},
 		{args: "range split 12345", want: `^$`, once: true},
 		{args: "ranges -k 1", want: `Ranges \(1 of 65\)`},
 		{args: "range merge 12345", want: `^$`, once: true},

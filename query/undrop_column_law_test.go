@@ -11,7 +11,7 @@ import (
 	"cqld/internal/model/generate"
 )
 
-// undropCase executes each statement on two nodes, of which only the first drops and restores columns.
+// undropCase executes each statement on two nodes. Only the first node drops and restores columns.
 type undropCase struct {
 	t       *testing.T
 	r       *rand.Rand

@@ -152,8 +152,8 @@ func tablesOf(k *schema.Keyspace) (ids []schema.StorageID) {
 	return ids
 }
 
-// heldBy returns the ranges of a placement of which a node is a replica at any stage of the operations in progress, in
-// token order. A node that is being removed, although it is alive, is neither a natural nor a pending replica then,
+// heldBy returns the ranges of a placement that a node holds at any stage of the operations in progress, in token
+// order. A live node that is being removed is neither a natural nor a pending replica while the operation is switching,
 // but it is a replica again if the operation is aborted.
 func heldBy(p *ring.Placement, id ring.NodeID) (out []ring.Range) {
 	for _, r := range p.Ranges(ring.FullRange()) {

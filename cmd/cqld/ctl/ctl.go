@@ -38,7 +38,7 @@ type ringCommands struct {
 	Describecluster describeClusterCommand `cmd:"" group:"ring" help:"Show the cluster's name, schema versions, nodes and keyspaces."`
 	Describering    describeRingCommand    `cmd:"" group:"ring" help:"Show the token ranges of a keyspace and their replicas."`
 	Ranges          rangesCommand          `cmd:"" group:"ring" help:"Show the load and size of nodes and token ranges."`
-	Balance         balanceCommand         `cmd:"" group:"ring" help:"Show the steps that would even out the load of nodes."`
+	Balance         balanceCommand         `cmd:"" group:"ring" help:"Show steps that would even out the load."`
 	Getendpoints    endpointsCommand       `cmd:"" group:"ring" help:"Show the replicas of a partition."`
 	Getseeds        seedsCommand           `cmd:"" group:"ring" help:"Show the seeds, without the node itself."`
 	Members         membersCommand         `cmd:"" group:"ring" aliases:"gossipinfo" help:"Show everything that the node knows about each member."`

@@ -32,7 +32,7 @@ func (c *mergeRangeCommand) Run(s *session) error {
 // moveRangeCommand names tokens and their next owner.
 type moveRangeCommand struct {
 	Tokens []int64 `arg:"" help:"The end tokens of the ranges, from 'ranges', negative ones after --."`
-	To     string  `required:"" placeholder:"NODE" help:"Host ID, number or address of the node that will own the tokens."`
+	To     string  `required:"" placeholder:"NODE" help:"Host ID, number or address of the next owner."`
 }
 
 // Run gives tokens to a node.
