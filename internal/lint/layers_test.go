@@ -261,10 +261,11 @@ node/archive: auth backup cluster/metadata internal/env schema storage/logarchiv
 node/backups: auth backup backup/schedule cluster cluster/metadata internal/env messaging node/datadir node/snapshot
 	repair ring row schema storage storage/block storage/export storage/format storage/logarchive storage/rowkey
 node/admin: audit auth backup backup/schedule cluster cluster/metadata clusterversion coordinator cql hints
-	internal/cputime internal/env internal/guard internal/histogram internal/release internal/wire jobs messaging node/access node/archive
-	node/assembly node/backups node/certificates node/clients node/config node/control node/datadir node/snapshot
-	node/tablestats query/definition query/system rebalance repair ring ring/balance ring/load schema
-	search storage storage/block storage/database storage/encryption storage/export storage/format storage/index storage/lost types
+	internal/cputime internal/env internal/guard internal/histogram internal/release internal/wire jobs messaging
+	node/access node/archive node/assembly node/backups node/certificates node/clients node/config node/control
+	node/datadir node/snapshot node/tablestats query/definition query/system rebalance repair ring ring/balance
+	ring/load schema search storage storage/block storage/database storage/encryption storage/export storage/format
+	storage/index storage/lost types
 node/operation: azuretables azuretables/odata internal/histogram
 node/metrics: audit internal/env internal/guard internal/histogram internal/memory jobs messaging node/access node/admin
 	node/assembly node/certificates node/clients node/config node/control node/operation node/tablestats paxos query
